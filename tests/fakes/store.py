@@ -63,29 +63,8 @@ class FakeStore:
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[dict[str, Any]]:
         self.asked.append((view, dict(parameters)))
-        found = (
-            self._overview()
-            if view == "overview"
-            else self.views.get(view, [])
-            if view in _OFTEN_EMPTY
-            else self.views[view]
-        )
+        found = self.views.get(view, []) if view in _OFTEN_EMPTY else self.views[view]
         return (whole(SHARED[view], row) for row in found)
-
-    def _overview(self) -> list[dict[str, Any]]:
-        """Return the cards and their total, as in the view that contains the parts of the others."""
-        states = ("state", "card_ticks", "gpu_ms", "share", "equivalent_gpus")
-        columns = {row["state"].replace("-", "_"): row for row in self.views["headline"]}
-        total = {
-            **{f"{name}_{what}": row[what] for name, row in columns.items() for what in ("gpu_ms", "card_ticks")},
-            **self.views["coverage"][0],
-            "is_total": True,
-            "states": [tuple(row[name] for name in states) for row in self.views["headline"]],
-            "reasons": [(row["reason"], row["card_ticks"], row["gpu_ms"]) for row in self.views["unknown"]],
-        }
-        plain = {"is_total": False, "observed_ms": 0, "elapsed_ms": 0}
-        doubled = {row["host"]: row for row in self.views["overlaps"]}
-        return [*({**plain, **doubled.get(row["host"], {}), **row} for row in self.views["cards"]), total]
 
 
 def extent(host: str, source: str = "agent", **values: object) -> dict[str, Any]:
@@ -109,7 +88,7 @@ def rules(**changed: float) -> list[dict[str, Any]]:
 
 
 def card(host: str, gpu: str, hours: tuple[float, float, float, float], **values: object) -> dict[str, Any]:
-    """Return a row of ``cards``: GPU-hours of the four states, a tick every five minutes."""
+    """Return a row of ``overview``: GPU-hours of the four states, a tick every five minutes."""
     observed = sum(hours)
     row: dict[str, Any] = {
         "host": host,
@@ -123,6 +102,8 @@ def card(host: str, gpu: str, hours: tuple[float, float, float, float], **values
         "observed_gpu_ms": observed * HOUR_MS,
         "unobserved_gpu_ms": 0.0,
         "gaps": 0,
+        "effective_since_ms": SINCE_MS,
+        "effective_until_ms": UNTIL_MS,
     }
     for state, state_hours in zip(STATES, hours, strict=True):
         column = state.replace("-", "_")
@@ -154,41 +135,12 @@ def store_of(
     identities: Sequence[dict[str, Any]] = (),
     **views: object,
 ) -> FakeStore:
-    """Return a store of these cards whose other views agree with them."""
-    columns = {state: state.replace("-", "_") for state in STATES}
-    observed = sum(row["observed_gpu_ms"] for row in cards)
-    expected = sum(row["expected_gpu_ms"] for row in cards)
-    by_state = {state: sum(row[f"{column}_gpu_ms"] for row in cards) for state, column in columns.items()}
-    ticks = {state: sum(row[f"{column}_card_ticks"] for row in cards) for state, column in columns.items()}
+    """Return a store of these cards."""
     return FakeStore(
         {
             "extent": extents or [extent(host) for host in sorted({row["host"] for row in cards})],
             "rules": rules(),
-            "headline": [
-                {
-                    "state": state,
-                    "card_ticks": ticks[state],
-                    "gpu_ms": by_state[state],
-                    "share": by_state[state] / observed if observed else None,
-                    "equivalent_gpus": by_state[state] / observed * expected / (UNTIL_MS - SINCE_MS)
-                    if observed
-                    else None,
-                }
-                for state in STATES
-            ],
-            "unknown": [],
-            "coverage": [
-                {
-                    "expected_gpu_ms": expected,
-                    "observed_gpu_ms": observed,
-                    "unobserved_gpu_ms": sum(row["unobserved_gpu_ms"] for row in cards),
-                    "ratio": observed / expected if expected else None,
-                    "gaps": sum(row["gaps"] for row in cards),
-                    "effective_since_ms": SINCE_MS,
-                    "effective_until_ms": UNTIL_MS,
-                }
-            ],
-            "cards": cards,
+            "overview": cards,
             "hours": [
                 {"hour": day_ms // HOUR_MS, "is_counted": False, "card_ticks": A_FULL_PART}
                 for day_ms in (SINCE_MS, SINCE_MS + DAY_MS)
@@ -196,7 +148,6 @@ def store_of(
             "usage": list(identities),
             "time_of_day": [],
             "costs": [],
-            "overlaps": [],
             "labels": [],
             "fleet": [],
             "host_name_conflicts": [],
@@ -209,8 +160,10 @@ def lab() -> FakeStore:
     """Return two hosts over two days with everything a report has to be careful about."""
     cards = [
         card("gpu-1", "GPU-aaaaaaaa-0000-4000-8000-000000000001", (30.25, 10.0, 6.75, 0.0), gaps=1)
-        | {"expected_gpu_ms": 48 * HOUR_MS, "unobserved_gpu_ms": HOUR_MS},
-        card("gpu-1", "GPU-aaaaaaaa-0000-4000-8000-000000000002", (0.0, 47.99, 0.0, 0.01), gpu_index=1),
+        | {"expected_gpu_ms": 48 * HOUR_MS, "unobserved_gpu_ms": HOUR_MS}
+        | {"observed_ms": 50 * HOUR_MS, "elapsed_ms": 48 * HOUR_MS},
+        card("gpu-1", "GPU-aaaaaaaa-0000-4000-8000-000000000002", (0.0, 47.99, 0.0, 0.01), gpu_index=1)
+        | {"reasons": [("pid_namespace", 1, 0.01 * HOUR_MS)]},
         card("gpu-1", "GPU-aaaaaaaa-0000-4000-8000-000000000003", (0.0, 0.0, 20.571, 0.0), gpu_index=2, mig="parent"),
         card(
             "gpu-1",
@@ -220,7 +173,8 @@ def lab() -> FakeStore:
             name="NVIDIA H100 80GB HBM3 MIG 3g.40gb",
             mig="instance",
             parent="GPU-aaaaaaaa-0000-4000-8000-000000000003",
-        ),
+        )
+        | {"reasons": [("utilization", 247, 20.571 * HOUR_MS)]},
         card(
             "lab-2\u202e.example\x1b[31m",
             "GPU-cccccccc-0000-4000-8000-000000000001",
@@ -248,16 +202,11 @@ def lab() -> FakeStore:
         ],
         identities=identities,
         rules=rules(held_memory_bytes=536_870_912.0),
-        unknown=[
-            {"reason": "pid_namespace", "gpu_ms": 0.01 * HOUR_MS, "card_ticks": 1},
-            {"reason": "utilization", "gpu_ms": 20.571 * HOUR_MS, "card_ticks": 247},
-        ],
         time_of_day=[
             {"hour": hour, "state": state, "gpu_ms": part * HOUR_MS, "card_ticks": round(part * 12)}
             for hour in range(23)
             for state, part in zip(STATES, (hour % 5 * 0.7, 2.1, 0.001 if hour == 4 else 1.7, 0.9), strict=True)
         ],
-        overlaps=[{"host": "gpu-1", "observed_ms": 50 * HOUR_MS, "elapsed_ms": 48 * HOUR_MS}],
     )
 
 

@@ -1,10 +1,8 @@
--- One row is one card expected in the window, and (is_total) all of them together. One query serves both, so a report reads the intervals
--- once. A card is expected from its first tick to the window's end, weighted by its share of a GPU. Imports, programs, simulations and MIG
--- instances are expected to their own last tick only. An instance is not expected in a hole in which its GPU, or another instance of it,
--- has a tick. A gap is a hole longer than one interval; before the window's end longer than two, as the next tick may be on its way.
--- elapsed_ms runs from the first tick to the last, without such holes; observed time beyond it was observed twice. The states' ratio is a
--- share of observed time. Equivalent GPUs are that share times expected GPU time / effective window. The effective window runs from the
--- first to the last expected moment of any card.
+-- One row is one card expected in the window. A card is expected from its first tick to the window's end, weighted by its share of a GPU.
+-- Imports, programs, simulations and MIG instances are expected to their own last tick only. An instance is not expected in a hole in which
+-- its GPU, or another instance of it, has a tick. A gap is a hole longer than one interval; before the window's end longer than two, as the
+-- next tick may be on its way. elapsed_ms runs from the first tick to the last, without such holes; observed time beyond it was observed
+-- twice. effective_since_ms and effective_until_ms are the first and last expected moment.
 CREATE OR REPLACE VIEW gua_report.overview $ON_CLUSTER
 $DEFINER
 AS
@@ -217,158 +215,87 @@ WITH
                 0.
             ) AS surplus_gpu_ms,
             sum(if(is_instance, presumed_unobserved_gpu_ms, 0.)) OVER whole_gpu AS of_instances_gpu_ms,
-            card_observed_us / 1000 AS card_observed_gpu_ms
+            card_observed_us / 1000 AS card_observed_gpu_ms,
+            ifNull(if(longest_interval_ms > 0, longest_interval_ms, interval_ms), 0) AS card_interval_ms
         FROM gone
         WINDOW whole_gpu AS (PARTITION BY of_host, whole)
-    ),
-    expected AS
-    (
-        SELECT
-            [toString(of_host), toString(of_gpu)] AS card,
-            gpu_index AS card_index,
-            name AS card_name,
-            presumed.model AS card_model,
-            -- Card info is that of the newest tick. If this lies after the window, the last share decides mig. A GPU with a last piece
-            -- below 999 us per ms was partitioned; from 999 on it was whole.
-            if(
-                toUnixTimestamp64Milli(last_seen) > {until_ms:Int64}
-                    AND is_observed
-                    AND ifNull(presumed.mig IN ('none', 'parent'), false),
-                multiIf(
-                    last_share < 999 AND notEmpty(shares) AND shares.end_ms[-1] = every_end[-1], 'parent',
-                    last_share >= 999, 'none',
-                    presumed.mig
-                ),
-                presumed.mig
-            ) AS card_mig,
-            presumed.parent AS card_parent,
-            if(is_observed AND absences.1[1] = expected_since_ms, every_start[1], expected_since_ms) AS card_since_ms,
-            if(is_observed AND absences.2[-1] = expected_until_ms, every_end[-1], expected_until_ms) AS card_until_ms,
-            card_observed_ms,
-            if(is_observed, every_end[-1] - every_start[1] - arraySum(holes.2) + arraySum(holes.1), 0) AS card_elapsed_ms,
-            card_share,
-            -- Expected time of more than one GPU is a surplus. It is subtracted from unobserved time: first in proportion from the
-            -- instances, then from the GPU.
-            round(
-                presumed_gpu_ms - multiIf(
-                    surplus_gpu_ms = 0, 0,
-                    is_instance,
-                    presumed_unobserved_gpu_ms * least(surplus_gpu_ms / greatest(of_instances_gpu_ms, surplus_gpu_ms), 1),
-                    least(presumed_unobserved_gpu_ms, greatest(surplus_gpu_ms - of_instances_gpu_ms, 0))
-                ),
-                3
-            ) AS card_expected_gpu_ms,
-            card_observed_gpu_ms,
-            -- Time that was observed twice does not fill a hole.
-            greatest(
-                round(
-                    card_expected_gpu_ms - card_observed_gpu_ms
-                        + greatest(toInt64(card_observed_ms) - card_elapsed_ms, 0) * card_share,
-                    3
-                ),
-                0.
-            ) AS card_unobserved_gpu_ms,
-            ifNull(if(longest_interval_ms > 0, longest_interval_ms, presumed.interval_ms), 0) AS card_interval_ms,
-            arrayCount(
-                (end_ms, start_ms) -> start_ms - end_ms > card_interval_ms,
-                arrayPushFront(every_end, expected_since_ms),
-                arrayPushBack(every_start, expected_until_ms - card_interval_ms)
-            )
-            - arrayCount(
-                hole -> hole.2 - hole.1 > if(hole.2 = expected_until_ms, 2, 1) * card_interval_ms,
-                absences
-            )
-            AS card_gaps,
-            card_active_ticks AS card_active_card_ticks,
-            card_idle_held_ticks AS card_idle_held_card_ticks,
-            card_truly_idle_ticks AS card_truly_idle_card_ticks,
-            card_unknown_ticks AS card_unknown_card_ticks,
-            card_active_us,
-            card_idle_held_us,
-            card_truly_idle_us,
-            card_unknown_us,
-            card_sampled_us,
-            card_idle_us,
-            card_listed_us,
-            card_without_process_us,
-            card_recovery_action,
-            card_recovery_ms,
-            card_recovery_at_ms,
-            CAST(
-                arrayMap(
-                    (code, ticks, us) -> (REASON_NAMES[code - UNKNOWN + 1], ticks, us),
-                    tupleElement(by_reason, 1),
-                    tupleElement(by_reason, 2),
-                    tupleElement(by_reason, 3)
-                ),
-                'Array(Tuple(reason String, card_ticks UInt64, gpu_us UInt64))'
-            ) AS card_reasons
-        FROM presumed
-        -- An instance that was absent for the whole window is not listed.
-        WHERE NOT is_instance OR is_observed OR card_expected_gpu_ms > 0
     )
 SELECT
-    empty(card) AS is_total,
-    card[1] AS host,
-    card[2] AS gpu,
-    -- One card has one value of each; for the total min() makes the result deterministic.
-    min(card_index) AS gpu_index,
-    min(card_name) AS name,
-    min(card_model) AS model,
-    min(card_mig) AS mig,
-    min(card_parent) AS parent,
-    min(card_share) AS share,
-    max(card_observed_ms) AS observed_ms,
-    max(card_elapsed_ms) AS elapsed_ms,
-    count() AS cards,
-    min(card_since_ms) AS effective_since_ms,
-    max(card_until_ms) AS effective_until_ms,
-    round(sum(card_expected_gpu_ms), 3) AS expected_gpu_ms,
-    round(sum(card_observed_gpu_ms), 3) AS observed_gpu_ms,
-    round(sum(card_unobserved_gpu_ms), 3) AS unobserved_gpu_ms,
-    if(expected_gpu_ms > 0, observed_gpu_ms / expected_gpu_ms, NULL) AS ratio,
-    sum(card_gaps) AS gaps,
-    sum(card_active_card_ticks) AS active_card_ticks,
-    sum(card_idle_held_card_ticks) AS idle_held_card_ticks,
-    sum(card_truly_idle_card_ticks) AS truly_idle_card_ticks,
-    sum(card_unknown_card_ticks) AS unknown_card_ticks,
-    sum(card_active_us) / 1000 AS active_gpu_ms,
-    sum(card_idle_held_us) / 1000 AS idle_held_gpu_ms,
-    sum(card_truly_idle_us) / 1000 AS truly_idle_gpu_ms,
-    sum(card_unknown_us) / 1000 AS unknown_gpu_ms,
-    sum(card_sampled_us) / 1000 AS active_sampled_gpu_ms,
-    sum(card_idle_us) / 1000 AS active_idle_gpu_ms,
-    sum(card_listed_us) / 1000 AS active_listed_gpu_ms,
-    sum(card_without_process_us) / 1000 AS without_process_gpu_ms,
-    min(card_recovery_action) AS recovery_action,
-    min(card_recovery_ms) AS recovery_ms,
-    max(card_recovery_at_ms) AS recovery_at_ms,
-    expected_gpu_ms / (effective_until_ms - effective_since_ms) AS expected_gpus,
-    arrayMap(
-        (state, card_ticks, gpu_ms) -> (
-            state,
-            card_ticks,
-            gpu_ms,
-            if(observed_gpu_ms > 0, gpu_ms / observed_gpu_ms, NULL),
-            if(observed_gpu_ms > 0, gpu_ms / observed_gpu_ms * expected_gpus, NULL)
+    toString(of_host) AS host,
+    toString(of_gpu) AS gpu,
+    presumed.gpu_index AS gpu_index,
+    presumed.name AS name,
+    presumed.model AS model,
+    -- Card info is that of the newest tick. If this lies after the window, the last share decides mig. A GPU with a last piece
+    -- below 999 us per ms was partitioned; from 999 on it was whole.
+    if(
+        toUnixTimestamp64Milli(last_seen) > {until_ms:Int64}
+            AND is_observed
+            AND ifNull(presumed.mig IN ('none', 'parent'), false),
+        multiIf(
+            last_share < 999 AND notEmpty(shares) AND shares.end_ms[-1] = every_end[-1], 'parent',
+            last_share >= 999, 'none',
+            presumed.mig
         ),
-        STATE_NAMES,
-        [active_card_ticks, idle_held_card_ticks, truly_idle_card_ticks, unknown_card_ticks],
-        [active_gpu_ms, idle_held_gpu_ms, truly_idle_gpu_ms, unknown_gpu_ms]
-    ) AS states,
-    groupArrayArray(card_reasons) AS why,
-    arrayMap(
-        reason -> (
-            reason,
-            arraySum(each -> if(each.reason = reason, each.card_ticks, 0), why),
-            arraySum(each -> if(each.reason = reason, each.gpu_us, 0), why) / 1000
+        presumed.mig
+    ) AS mig,
+    presumed.parent AS parent,
+    if(is_observed AND absences.1[1] = expected_since_ms, every_start[1], expected_since_ms) AS effective_since_ms,
+    if(is_observed AND absences.2[-1] = expected_until_ms, every_end[-1], expected_until_ms) AS effective_until_ms,
+    card_observed_ms AS observed_ms,
+    if(is_observed, every_end[-1] - every_start[1] - arraySum(holes.2) + arraySum(holes.1), 0) AS elapsed_ms,
+    -- Expected time of more than one GPU is a surplus. It is subtracted from unobserved time: first in proportion from the
+    -- instances, then from the GPU.
+    round(
+        presumed_gpu_ms - multiIf(
+            surplus_gpu_ms = 0, 0,
+            is_instance,
+            presumed_unobserved_gpu_ms * least(surplus_gpu_ms / greatest(of_instances_gpu_ms, surplus_gpu_ms), 1),
+            least(presumed_unobserved_gpu_ms, greatest(surplus_gpu_ms - of_instances_gpu_ms, 0))
         ),
-        arraySort(arrayDistinct(why.reason))
-    ) AS reasons
-FROM expected
--- One grouping key: for two keys the planner would evaluate the whole subquery for each comparison.
-GROUP BY GROUPING SETS
-    (
-        (card),
-        ()
+        3
+    ) AS expected_gpu_ms,
+    card_observed_gpu_ms AS observed_gpu_ms,
+    -- Time that was observed twice does not fill a hole.
+    greatest(
+        round(
+            expected_gpu_ms - card_observed_gpu_ms
+                + greatest(toInt64(card_observed_ms) - elapsed_ms, 0) * card_share,
+            3
+        ),
+        0.
+    ) AS unobserved_gpu_ms,
+    arrayCount(
+        (end_ms, start_ms) -> start_ms - end_ms > card_interval_ms,
+        arrayPushFront(every_end, expected_since_ms),
+        arrayPushBack(every_start, expected_until_ms - card_interval_ms)
     )
+    - arrayCount(
+        hole -> hole.2 - hole.1 > if(hole.2 = expected_until_ms, 2, 1) * card_interval_ms,
+        absences
+    )
+    AS gaps,
+    card_active_ticks AS active_card_ticks,
+    card_idle_held_ticks AS idle_held_card_ticks,
+    card_truly_idle_ticks AS truly_idle_card_ticks,
+    card_unknown_ticks AS unknown_card_ticks,
+    card_active_us / 1000 AS active_gpu_ms,
+    card_idle_held_us / 1000 AS idle_held_gpu_ms,
+    card_truly_idle_us / 1000 AS truly_idle_gpu_ms,
+    card_unknown_us / 1000 AS unknown_gpu_ms,
+    card_sampled_us / 1000 AS active_sampled_gpu_ms,
+    card_idle_us / 1000 AS active_idle_gpu_ms,
+    card_listed_us / 1000 AS active_listed_gpu_ms,
+    card_without_process_us / 1000 AS without_process_gpu_ms,
+    card_recovery_action AS recovery_action,
+    card_recovery_ms AS recovery_ms,
+    card_recovery_at_ms AS recovery_at_ms,
+    arrayMap(
+        (code, ticks, us) -> (REASON_NAMES[code - UNKNOWN + 1], ticks, us / 1000),
+        tupleElement(by_reason, 1),
+        tupleElement(by_reason, 2),
+        tupleElement(by_reason, 3)
+    ) AS reasons
+FROM presumed
+-- An instance that was absent for the whole window is not listed.
+WHERE NOT is_instance OR is_observed OR expected_gpu_ms > 0

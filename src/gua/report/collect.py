@@ -1,4 +1,4 @@
-"""Collect one typed report from the views of a store; all aggregation is done by the views."""
+"""Collect one typed report from the views of a store. Views classify and count; sums over all cards are made here."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -23,13 +23,13 @@ from gua.report.hours import (
     ticks_an_hour,
 )
 from gua.report.kit.fields import filled, grouped, of_card
-from gua.report.model import Card, Headline, IdleSeconds, MostIdle, Overlap, Report, WithoutProcess
+from gua.report.model import Card, Coverage, Headline, IdleSeconds, MostIdle, Overlap, Report, WithoutProcess
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state
 from gua.report.questions import ask
-from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, with_one_total
+from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, coverage_of, reasons_of, states_of, total_of
 from gua.report.section_list import default_sections, section_names, sections_of
 from gua.report.sections.groups import check_by, needs_labels
-from gua.report.states import STATES, States, StateTime
+from gua.report.states import ACTIVE, STATES, States, share
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
 
 _RULES: Final = ("active_utilization", "held_memory_bytes", "held_memory_ratio")
@@ -99,7 +99,7 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     claim_rows = ask(reader, fleet.CLAIMS, bounds)
     rule_rows = ask(reader, RULES, {})
     # Results of large fleets take much memory: each is released after its last use.
-    totals = _from_overview(with_one_total(overview_rows()), prices, costs())
+    totals = _from_overview(overview_rows(), prices, costs())
     del overview_rows
     headline, cards = totals["headline"], totals["cards"]
     if not headline.card_ticks:
@@ -128,10 +128,8 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     )
 
 
-def _from_overview(overview: Sequence[OverviewRow], prices: Prices, costs: Sequence[CostsRow]) -> dict[str, Any]:
+def _from_overview(rows: Sequence[OverviewRow], prices: Prices, costs: Sequence[CostsRow]) -> dict[str, Any]:
     """Return the fields of a report that come from the overview: totals, each card, coverage and overlaps."""
-    total = next(row for row in overview if row.is_total)
-    of_cards = [row for row in overview if not row.is_total]
     by_card = grouped(costs, of_card)
 
     def costs_of(states: States, rows: Iterable[CostsRow]) -> Costs | None:
@@ -139,29 +137,37 @@ def _from_overview(overview: Sequence[OverviewRow], prices: Prices, costs: Seque
 
     cards = (
         filled(Card, row, states=row.state_times, costs=costs_of(row.state_times, by_card.get(of_card(row), ())))
-        for row in of_cards
+        for row in rows
     )
-    known_ms = total.active_listed_gpu_ms
-    by_state = {one.state: one for one in total.states}
-    states = {state: filled(StateTime, by_state[state]) for state in STATES}
+    coverage, states = coverage_of(rows), states_of(rows)
+    shares = {state: share(states, state) for state in STATES}
+    active_ms, known_ms = states[ACTIVE].gpu_ms, total_of(rows, "active_listed_gpu_ms")
+    without_process_ms = total_of(rows, "without_process_gpu_ms")
     return {
         "headline": Headline(
             states=states,
-            shares={state: by_state[state].share for state in STATES},
-            equivalent_gpus={state: by_state[state].equivalent_gpus for state in STATES},
+            shares=shares,
+            equivalent_gpus={state: _equivalent_gpus(part, coverage) for state, part in shares.items()},
             costs=costs_of(states, costs),
-            idle_seconds=_idle_seconds(total, of_cards),
+            idle_seconds=_idle_seconds(rows),
             active_without_process=WithoutProcess(
-                gpu_ms=total.without_process_gpu_ms if known_ms else None,
+                gpu_ms=without_process_ms if known_ms else None,
                 known_gpu_ms=known_ms,
-                share=total.without_process_gpu_ms / total.active_gpu_ms if known_ms else None,
+                share=without_process_ms / active_ms if known_ms else None,
             ),
         ),
         "cards": tuple(sorted(cards, key=lambda card: (*card.place()[:3], bool(card.parent), card.gpu))),
-        "coverage": total.coverage,
-        "unknown": tuple(sorted(total.reasons, key=lambda reason: _place(reason.reason, _REASONS))),
-        "overlaps": _overlaps(of_cards),
+        "coverage": coverage,
+        "unknown": tuple(sorted(reasons_of(rows), key=lambda reason: _place(reason.reason, _REASONS))),
+        "overlaps": _overlaps(rows),
     }
+
+
+def _equivalent_gpus(share_of_state: float | None, coverage: Coverage) -> float | None:
+    """Return a state's share times the expected GPUs: expected GPU time / time from the first expected moment."""
+    if share_of_state is None or coverage.effective_since_ms is None or coverage.effective_until_ms is None:
+        return None
+    return share_of_state * coverage.expected_gpu_ms / (coverage.effective_until_ms - coverage.effective_since_ms)
 
 
 def _finished(finishing: list[Finish], headline: Headline, cards: Sequence[Card]) -> Iterator[object]:
@@ -175,16 +181,17 @@ def _place(key: str, order: tuple[str, ...]) -> tuple[int, str]:
     return (order.index(key) if key in order else len(order), key)
 
 
-def _idle_seconds(total: OverviewRow, rows: Iterable[OverviewRow]) -> IdleSeconds | None:
+def _idle_seconds(rows: Sequence[OverviewRow]) -> IdleSeconds | None:
     """Return the idle seconds of active time, ``None`` where nothing was sampled; ties go to the first card."""
-    if not total.active_sampled_gpu_ms:
+    sampled_ms, idle_ms = total_of(rows, "active_sampled_gpu_ms"), total_of(rows, "active_idle_gpu_ms")
+    if not sampled_ms:
         return None
     cards = (row for row in rows if row.active_idle_gpu_ms)
     worst = min(cards, key=lambda row: (-row.active_idle_gpu_ms, row.host, row.gpu_index or 0, row.gpu), default=None)
-    return filled(
-        IdleSeconds,
-        total,
-        idle_share=total.active_idle_gpu_ms / total.active_sampled_gpu_ms,
+    return IdleSeconds(
+        sampled_gpu_ms=sampled_ms,
+        idle_gpu_ms=idle_ms,
+        idle_share=idle_ms / sampled_ms,
         most_idle=None if worst is None else filled(MostIdle, worst),
     )
 

@@ -135,7 +135,7 @@ def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRule
     if not cells:
         raise no_data(window, extents)
     for one in OVERVIEW.rows(reader, read_of(bounds, hours)):
-        if (card_of := cards.get((one.host, one.gpu))) is not None and not one.is_total:
+        if (card_of := cards.get((one.host, one.gpu))) is not None:
             cards[one.host, one.gpu] = replace(card_of, index=one.gpu_index, name=one.name)
     return OlderRules(
         window=window,

@@ -331,7 +331,7 @@ def test_json_holds_nothing_that_a_terminal_obeys_or_a_charset_lacks(
     store: FakeStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hostile = "\x1b[2J\x9b5m\u202egnp\u2028漢"
-    store.views["cards"][0]["name"] = hostile
+    store.views["overview"][0]["name"] = hostile
     assert main.main([*WINDOW, "--json", "--section", "cards"]) == 0
     text = capsys.readouterr().out
     assert all(character.isprintable() or character == "\n" for character in text)

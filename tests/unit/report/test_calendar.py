@@ -142,23 +142,22 @@ class Store:
         return [whole(SHARED[view], row) for row in self.answers[view]]
 
 
-TOTAL: Row = {
-    "is_total": 1,
+CARD: Row = {
     "expected_gpu_ms": 100.0,
     "observed_gpu_ms": 60.0,
     "unobserved_gpu_ms": 40.0,
-    "ratio": 0.6,
     "gaps": 1,
     "effective_since_ms": 1_000,
     "effective_until_ms": 1_100,
-    "states": [("active", 2, 60.0, 1.0, 1.0), *((state, 0, 0.0, 0.0, 0.0) for state in STATES[1:])],
+    "active_gpu_ms": 60.0,
+    "active_card_ticks": 2,
 }
 
 
 def test_the_window_before_is_as_long_and_chooses_its_own_hours() -> None:
     store = Store(
         hours=[{"hour": 3, "is_counted": 0, "card_ticks": 2}, {"hour": 4, "is_counted": 1, "card_ticks": 9}],
-        overview=[TOTAL],
+        overview=[CARD],
     )
     asked = before(store, Window(since_ms=1_000, until_ms=1_100, timezone="UTC"), ["a"])
     found = asked()
@@ -171,20 +170,14 @@ def test_the_window_before_is_as_long_and_chooses_its_own_hours() -> None:
 
 
 def test_from_ticks_the_window_before_takes_nothing_that_was_counted() -> None:
-    store = Store(hours=[{"hour": 4, "is_counted": 1, "card_ticks": 9}], overview=[TOTAL])
+    store = Store(hours=[{"hour": 4, "is_counted": 1, "card_ticks": 9}], overview=[CARD])
     before(store, Window(since_ms=1_000, until_ms=1_100, timezone="UTC"), [], from_ticks=True)()
     assert store.asked[1][1]["tick_hours"] == [4]
     assert store.asked[1][1]["use_hourly"] == 0
 
 
 def test_before_any_card_was_expected_there_is_no_coverage() -> None:
-    nothing = {
-        **TOTAL,
-        "expected_gpu_ms": 0.0,
-        "ratio": None,
-        "states": [(state, 0, 0.0, None, None) for state in STATES],
-    }
-    found = before(Store(hours=[], overview=[nothing]), Window(since_ms=1_000, until_ms=5_000, timezone="UTC"), [])()
+    found = before(Store(hours=[], overview=[]), Window(since_ms=1_000, until_ms=5_000, timezone="UTC"), [])()
     assert found.coverage is None
     assert (found.since_ms, found.until_ms) == (-3_000, 1_000)
     assert all(found.states[state].gpu_ms == 0 for state in STATES)

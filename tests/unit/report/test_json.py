@@ -70,7 +70,7 @@ def test_unknown_is_null_and_zero_is_zero(report: dict[str, Any]) -> None:
 
 def test_numbers_that_json_cannot_hold_are_a_fault() -> None:
     broken = lab()
-    broken.views["cards"][0]["expected_gpu_ms"] = float("nan") * HOUR_MS
+    broken.views["overview"][0]["expected_gpu_ms"] = float("nan") * HOUR_MS
     made = collect(broken, ReportRequest(now_ms=UNTIL_MS, since="2d"))
     with pytest.raises(ValueError, match="not JSON compliant"):
         render_json(made)

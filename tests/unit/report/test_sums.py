@@ -10,6 +10,7 @@ from gua.core.moments import to_rfc3339
 from gua.report.collect import collect
 from gua.report.hours import choose_hours, tick_hours
 from gua.report.model import Window
+from gua.report.rows import OVERVIEW, coverage_of, states_of
 from gua.report.sections.calendar import Days, Week
 from gua.report.sections.energy import Energy
 from gua.report.sections.money import Money
@@ -56,8 +57,7 @@ def test_parts_sum_to_the_headline(
         "tick_hours": tick_hours(choose_hours(store, bounds, from_ticks=from_ticks)),
         "use_hourly": int(not from_ticks),
     }
-    (total,) = [row for row in store.rows("overview", read) if row["is_total"]]
-    headline = {state: gpu_ms for state, _, gpu_ms, *_ in total["states"]}
+    headline = {state: time.gpu_ms for state, time in states_of(OVERVIEW.rows(store, read)).items()}
     assert sum(headline.values()) > 0
     request = ReportRequest(
         since=to_rfc3339(since_ms),
@@ -81,7 +81,7 @@ def test_parts_sum_to_the_headline(
     observed = {
         (row["host"], row["gpu"]): row["observed_ms"]
         for row in store.rows("overview", read)
-        if not row["is_total"] and row["mig"] != "instance"
+        if row["mig"] != "instance"
     }
     assert {
         (card.host, card.gpu): sum(one.measured_ms + one.estimated_ms + one.unknown_ms for one in card.states.values())
@@ -92,10 +92,10 @@ def test_parts_sum_to_the_headline(
 def test_the_window_before_is_what_a_report_on_it_says(store: Store) -> None:
     earlier: dict[str, object] = {"since_ms": UNTIL_MS - 2 * DAY_MS, "until_ms": UNTIL_MS - DAY_MS, "hosts": []}
     read = {**earlier, "tick_hours": tick_hours(choose_hours(store, earlier)), "use_hourly": 1}
-    (total,) = [row for row in store.rows("overview", read) if row["is_total"]]
+    cards = OVERVIEW.rows(store, read)
     found = before(store, Window(since_ms=UNTIL_MS - DAY_MS, until_ms=UNTIL_MS, timezone="UTC"), [])()
     assert found.coverage is not None
-    assert found.coverage.expected_gpu_ms == total["expected_gpu_ms"] > 0
-    assert {state: found.states[state].gpu_ms for state in STATES} == {one[0]: one[2] for one in total["states"]}
+    assert found.coverage.expected_gpu_ms == coverage_of(cards).expected_gpu_ms > 0
+    assert found.states == states_of(cards)
     longer = before(store, Window(since_ms=UNTIL_MS - 5 * DAY_MS, until_ms=UNTIL_MS, timezone="UTC"), [])()
     assert longer.coverage is None

@@ -172,6 +172,6 @@ def test_every_view_is_queried_for_the_same_window_and_hosts() -> None:
 
 def test_order_of_rows_does_not_change_the_report() -> None:
     turned = lab()
-    for view in ("extent", "rules", "headline", "unknown", "cards", "time_of_day", "hours", "usage"):
+    for view in ("extent", "rules", "overview", "time_of_day", "hours", "usage"):
         turned.views[view].reverse()
     assert report(turned) == report(lab())

@@ -15,9 +15,9 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, TableColumn, table_of
 from gua.report.model import Coverage, Report, Window
 from gua.report.questions import start
-from gua.report.rows import OVERVIEW, OverviewRow, with_one_total
+from gua.report.rows import OVERVIEW, OverviewRow, coverage_of, states_of
 from gua.report.section import Csv, Section
-from gua.report.states import STATES, StateTime, observed_ms, times
+from gua.report.states import STATES, observed_ms, times
 
 _OBSERVED = Unit(
     # A comparison window needs no effective bounds.
@@ -49,18 +49,14 @@ def before(
     def rows() -> list[OverviewRow]:
         read = read_of(bounds, choose_hours(reader, bounds, from_ticks=from_ticks))
         of_parts = [{**read, "hosts": list(part)} for part in parts] or [read]
-        return with_one_total([row for part in of_parts for row in OVERVIEW.rows(reader, part)])
+        return [row for part in of_parts for row in OVERVIEW.rows(reader, part)]
 
     answer = start(reader, rows)
 
     def previous() -> Previous:
-        total = next((row for row in answer() if row.is_total), None)
-        known = total if total is not None and total.expected_gpu_ms else None
-        by_state = dict.fromkeys(STATES, StateTime(card_ticks=0))
-        for one in known.states if known else ():
-            by_state[one.state] = StateTime(card_ticks=one.card_ticks, gpu_ms=one.gpu_ms)
-        coverage = None if known is None else known.coverage
-        return Previous(since_ms=earlier_ms, until_ms=window.since_ms, coverage=coverage, states=by_state)
+        cards = answer()
+        coverage = coverage_of(cards) if cards else None
+        return Previous(since_ms=earlier_ms, until_ms=window.since_ms, coverage=coverage, states=states_of(cards))
 
     return previous
 
