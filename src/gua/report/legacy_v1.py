@@ -13,13 +13,13 @@ from gua.core.untrusted import is_word_of
 from gua.core.view import Count, StateName, View
 from gua.report import fleet
 from gua.report.filters import choose_hosts, parse_conditions
-from gua.report.hours import Hour, choose_hours, read_of
+from gua.report.hours import Hour, choose_hours
 from gua.report.kit.fields import AS_IS, Hours, Unit, filled, to_json
 from gua.report.kit.figures import NONE, HourFormat, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Rows, draw
 from gua.report.model import Placed, Window
-from gua.report.rows import EXTENT, OVERVIEW
+from gua.report.rows import EXTENT, NAMED_CARDS
 from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
 
@@ -134,9 +134,9 @@ def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRule
             card.ours[row.ours] += count
     if not cells:
         raise no_data(window, extents)
-    for one in OVERVIEW.rows(reader, read_of(bounds, hours)):
+    for one in NAMED_CARDS.rows(reader, bounds):
         if (card_of := cards.get((one.host, one.gpu))) is not None:
-            cards[one.host, one.gpu] = replace(card_of, index=one.gpu_index, name=one.name)
+            cards[one.host, one.gpu] = replace(card_of, index=one.index, name=one.name)
     return OlderRules(
         window=window,
         cards=tuple(sorted(cards.values(), key=OlderCard.place)),

@@ -43,7 +43,7 @@ def store(*rows: dict[str, Any], hours: int = 1, card_ticks: int = 960) -> FakeS
                 for hour in range(hours)
             ],
             "legacy_v1_rule": rows,
-            "overview": [{"host": "node-1", "gpu": "GPU-b", "gpu_index": 1, "name": "H100"}],
+            "named_cards": [{"host": "node-1", "gpu": "GPU-b", "gpu_index": 1, "name": "H100"}],
         }
     )
 
