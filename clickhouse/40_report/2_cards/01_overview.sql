@@ -299,4 +299,3 @@ SELECT
 FROM presumed
 -- An instance that was absent for the whole window is not listed.
 WHERE NOT is_instance OR is_observed OR expected_gpu_ms > 0
-${ONE_THREAD}
