@@ -89,4 +89,3 @@ FROM
 GROUP BY
     host,
     gpu
-${ONE_THREAD}

@@ -146,4 +146,3 @@ GROUP BY
     name,
     program
 HAVING active_us + idle_held_us + unknown_us > 0
-${ONE_THREAD}

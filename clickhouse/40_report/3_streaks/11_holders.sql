@@ -127,4 +127,3 @@ GROUP BY
     streaks.gpu,
     streaks.pid,
     streaks.created_ms
-${ONE_THREAD}

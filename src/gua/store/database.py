@@ -75,6 +75,10 @@ _ENGINE_SETTINGS = {
     "query_plan_remove_unused_columns": 0,
     "enable_join_runtime_filters": 0,
 }
+# Views that a server answers for parts of a fleet at the same time: on several threads, their window functions cost up
+# to three times the CPU time. Not a setting of the views themselves: in a subquery it makes windows over a Distributed
+# table incomplete.
+_ONE_THREAD = frozenset({"card_streaks", "holders", "overview", "usage"})
 
 
 def view_call(view: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
@@ -284,19 +288,20 @@ class Store(AbstractContextManager["Store"]):
         """Return the rows of ``gua_report.<view>`` with the bound ``parameters``."""
         if self._ticks is not None:
             with self._ticks.reading(report_views().query(view), parameters) as sql:
-                return self._select(sql, parameters, self._report_settings)
+                return self._select(sql, parameters, self._report_settings())
+        settings = self._report_settings(view)
         try:
             if query := self._server_views.query(view):
                 if view == "hours":  # each report begins with it
                     self._sent_ticks.forget()
                 query, tables = self._sent_ticks.sent_with(without_ticks(query, parameters), parameters)
                 sql, values = bound_query(query, parameters, _PARAMETER_TYPES)
-                return self._select(sql, values, self._report_settings, tables)
+                return self._select(sql, values, settings, tables)
         except QueryError as error:
             if not error.no_right:
                 raise
             self._server_views.refuse()
-        return self._select(*view_call(view, parameters), self._report_settings)
+        return self._select(*view_call(view, parameters), settings)
 
     def insert_json(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Insert rows into the table ``gua.<table>``. On a cluster they are stored on their shards on return."""
@@ -362,7 +367,7 @@ class Store(AbstractContextManager["Store"]):
         if self._handles is not None:
             if parameters:
                 # As part of the statement: the client sets and resets each setting of a command separately.
-                settings = {**self._settings, **self._report_settings}
+                settings = {**self._settings, **self._report_settings()}
                 sql = f"{sql}\nSETTINGS {', '.join(f'{name} = {value!r}' for name, value in settings.items())}"
             with self._handles.lent() as handle, translated(self.dsn):
                 handle.command(sql, parameters=dict(parameters))
@@ -371,14 +376,14 @@ class Store(AbstractContextManager["Store"]):
         if self._handles is None:
             return []
         with self._handles.lent() as handle:
-            return list(self._query(handle, sql, parameters, self._report_settings))
+            return list(self._query(handle, sql, parameters, self._report_settings()))
 
     def _read_raw(self, sql: str, parameters: Mapping[str, object]) -> bytes:
         """Return the answer of a server as TabSeparatedWithNamesAndTypes."""
         sql, values = bound_query(sql, parameters, _PARAMETER_TYPES)
         with self._query_slots, translated(self.dsn):
             return self._client.raw_query(
-                sql, _used(sql, values), settings=dict(self._report_settings), fmt="TabSeparatedWithNamesAndTypes"
+                sql, _used(sql, values), settings=dict(self._report_settings()), fmt="TabSeparatedWithNamesAndTypes"
             )
 
     def _query(
@@ -395,13 +400,12 @@ class Store(AbstractContextManager["Store"]):
                 client.query(sql, _used(sql, parameters), settings=settings, external_data=external_tables(tables))
             )
 
-    @property
-    def _report_settings(self) -> Mapping[str, object]:
-        """Settings for report queries, without those that a server does not know or let its user change."""
+    def _report_settings(self, view: str = "") -> Mapping[str, object]:
+        """Return settings for queries of a report, without those that a server does not know or let its user change."""
         if self._directory is not None:
             return _REPORT_SETTINGS
         known = self._client.server_settings
-        settings = _REPORT_SETTINGS | _ENGINE_SETTINGS
+        settings = _REPORT_SETTINGS | _ENGINE_SETTINGS | ({"max_threads": 1} if view in _ONE_THREAD else {})
         return {name: value for name, value in settings.items() if name in known and not known[name].readonly}
 
     @property
