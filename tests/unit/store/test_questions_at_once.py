@@ -1,10 +1,13 @@
-"""How many queries a server gets at the same time."""
+"""How many queries a server gets at the same time, and on how many threads each."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from clickhouse_connect.driver.query import QueryResult
 
 from gua.store.database import MOST_QUERIES_AT_ONCE, Store
@@ -42,3 +45,31 @@ def test_the_questions_of_many_hosts_wait_for_one_another() -> None:
         thread.join(timeout=60)
     assert not any(thread.is_alive() for thread in threads)
     assert client.most == MOST_QUERIES_AT_ONCE
+
+
+class Recorder:
+    """A client of a server that lets its user set the number of threads, or not; it records the settings of queries."""
+
+    def __init__(self, *, readonly: int) -> None:
+        self.server_settings = {"max_threads": SimpleNamespace(readonly=readonly)}
+        self.settings: list[Mapping[str, object]] = []
+
+    def query(self, *_: object, settings: Mapping[str, object], **__: object) -> QueryResult:
+        self.settings.append(settings)
+        return QueryResult(block_gen=iter([]), column_names=())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("view", "readonly", "threads"), [("usage", 0, 1), ("usage", 1, None), ("rules", 0, None)])
+def test_views_of_parts_of_a_fleet_are_queried_on_one_thread(view: str, readonly: int, threads: int | None) -> None:
+    client = Recorder(readonly=readonly)
+    parameters = {
+        "since_ms": 0,
+        "until_ms": 1,
+        "hosts": [],
+        "tick_hours": [],
+        "use_hourly": 1,
+        "days": [],
+        "by": "owner",
+    }
+    Store(DSN, client, None).rows(view, parameters | {"price_models": [], "price_starts": []})  # type: ignore[arg-type]
+    assert client.settings[-1].get("max_threads") == threads
