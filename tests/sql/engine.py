@@ -146,6 +146,7 @@ class Engine:
             read.pop("use_hourly", None)
         if view not in merged_views():
             read.pop("days", None)
+            read.pop("unmerged_since_ms", None)
         found = self.reader.rows(view, read)
         return [{key: _json(value) for key, value in row.items()} for row in found]
 
@@ -158,7 +159,7 @@ class Engine:
         bounds = {name: parameters[name] for name in ("since_ms", "until_ms", "hosts")}
         starts_ms = cast("Iterable[int]", parameters.get("price_starts", ()))
         found = read_of(bounds, choose_hours(self.reader, bounds), price_starts_ms=starts_ms)
-        return {name: found[name] for name in ("tick_hours", "use_hourly", "days")}
+        return {name: found[name] for name in ("tick_hours", "use_hourly", "days", "unmerged_since_ms")}
 
 
 def _json(value: object) -> object:

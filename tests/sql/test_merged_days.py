@@ -13,6 +13,7 @@ from gua.store.database import Store
 from gua.store.report_views import report_views
 from sql.engine import Engine, same
 
+BY_THE_HOUR = {"days": [-1], "unmerged_since_ms": 0}
 GIB = 2**30
 MINUTES = 10
 MIDNIGHT = datetime(2026, 3, 25, tzinfo=UTC)
@@ -117,7 +118,7 @@ def test_merged_days_give_the_numbers_of_hours_and_ticks(engine: Engine) -> None
         hours = choose_hours(engine.reader, bounds)
         merged = {hour.hour // 24 for hour in hours if hour.is_merged}
         assert len(merged) >= 1
-        of_hours = {**read_of(bounds, hours), "days": [-1]}
+        of_hours = {**read_of(bounds, hours), **BY_THE_HOUR}
         of_ticks = read_of(bounds, choose_hours(engine.reader, bounds, from_ticks=True))
         # A day in which a price starts is read by the hour.
         of_days = read_of(bounds, hours, price_starts_ms=[price_start_ms])
@@ -126,7 +127,7 @@ def test_merged_days_give_the_numbers_of_hours_and_ticks(engine: Engine) -> None
         assert same(answers(engine, bounds, of_days), expected)
         assert same(answers(engine, bounds, of_ticks), expected)
         of_every_day = {**bounds, **read_of(bounds, hours), "by": "owner"}
-        expected_rows = engine.rows("usage", {**of_every_day, "days": [-1]})
+        expected_rows = engine.rows("usage", {**of_every_day, **BY_THE_HOUR})
         assert same(sorted(engine.rows("usage", of_every_day), key=repr), sorted(expected_rows, key=repr))
 
 

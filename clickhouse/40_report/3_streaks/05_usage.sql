@@ -13,79 +13,39 @@ WITH
             *,
             cityHash64(host, gpu, pid, created_ms) AS process
         FROM ${DAYS_OF_PROCESSES}
-    ),
-    -- One row is one process on a card with one set of names, in the period of one price. its_longest_ms is its longest idle streak in
-    -- these rows, or one that ends in them.
-    named AS
-    (
-        SELECT
-            process,
-            -- The hash of NULL is NULL; names contain no character 0.
-            cityHash64(
-                ifNull(days.owner, '\0'),
-                ifNull(days.program, '\0'),
-                ifNull(days.container_id, '\0'),
-                ifNull(days.pod_uid, '\0'),
-                ifNull(days.slurm_job_id, '\0'),
-                ifNull(days.systemd_unit, '\0')
-            ) AS who,
-            arrayCount(price_start_ms -> price_start_ms < days.end_ms, {price_starts:Array(Int64)}) AS period,
-            any(days.host) AS host,
-            any(days.gpu) AS gpu,
-            any(days.pid) AS pid,
-            any(days.created_ms) AS created_ms,
-            any(days.owner) AS owner,
-            any(days.program) AS program,
-            any(days.container_id) AS container_id,
-            any(days.pod_uid) AS pod_uid,
-            any(days.slurm_job_id) AS slurm_job_id,
-            any(days.systemd_unit) AS systemd_unit,
-            sum(days.active_us) AS its_active_us,
-            sum(days.idle_held_us) AS its_idle_held_us,
-            sum(days.unknown_us) AS its_unknown_us,
-            sum(days.held_ms) AS its_ms,
-            min(start_ms) AS its_first_ms,
-            max(end_ms) AS its_last_ms,
-            max(greatest(head_streak_ms, tail_idle_ms, longest_idle_ms)) AS its_longest_ms,
-            max(known_until_ms) AS its_known_until_ms
-        FROM
-        (
-${PROCESS_STREAKS}
-        ) AS days
-        GROUP BY ALL
     )
 SELECT
     multiIf(
-        {by:String} IN ('owner', 'identity'), named.owner,
-        {by:String} = 'program', named.program,
-        {by:String} = 'container', named.container_id,
-        {by:String} = 'pod', named.pod_uid,
-        {by:String} = 'job', named.slurm_job_id,
+        {by:String} IN ('owner', 'identity'), days.owner,
+        {by:String} = 'program', days.program,
+        {by:String} = 'container', days.container_id,
+        {by:String} = 'pod', days.pod_uid,
+        {by:String} = 'job', days.slurm_job_id,
         {by:String} = 'kind', coalesce(work.kind, multiIf(
-            named.program IS NULL, NULL,
-            startsWith(named.program, 'VLLM::') OR named.program = 'vllm', 'vLLM',
-            startsWith(named.program, 'sglang::') OR named.program = 'sglang', 'SGLang',
-            startsWith(named.program, 'ollama'), 'Ollama',
-            startsWith(named.program, 'llama-'), 'llama.cpp',
-            startsWith(named.program, 'tritonserver'), 'Triton',
-            startsWith(named.program, 'text-generation'), 'TGI',
-            startsWith(named.program, 'jupyter'), 'Jupyter',
-            startsWith(named.program, 'python'), 'Python',
+            days.program IS NULL, NULL,
+            startsWith(days.program, 'VLLM::') OR days.program = 'vllm', 'vLLM',
+            startsWith(days.program, 'sglang::') OR days.program = 'sglang', 'SGLang',
+            startsWith(days.program, 'ollama'), 'Ollama',
+            startsWith(days.program, 'llama-'), 'llama.cpp',
+            startsWith(days.program, 'tritonserver'), 'Triton',
+            startsWith(days.program, 'text-generation'), 'TGI',
+            startsWith(days.program, 'jupyter'), 'Jupyter',
+            startsWith(days.program, 'python'), 'Python',
             'other'
         )),
         {by:String} = 'served-model', work.model,
-        {by:String} = 'host', toNullable(toString(named.host)),
-        named.model
+        {by:String} = 'host', toNullable(toString(days.host)),
+        days.model
     ) AS name,
-    if({by:String} = 'identity', named.program, NULL) AS program,
-    sum(its_active_us) AS active_us,
-    sum(its_idle_held_us) AS idle_held_us,
-    sum(its_unknown_us) AS unknown_us,
-    sum(its_ms) AS process_ms,
-    uniqExact((named.host, named.pid, named.created_ms)) AS sessions,
-    min(its_first_ms) AS first_ms,
-    max(its_last_ms) AS last_ms,
-    maxOrNullIf(longest_ms, is_newest AND is_known) AS longest_idle_ms,
+    if({by:String} = 'identity', days.program, NULL) AS program,
+    sum(days.active_us) AS active_us,
+    sum(days.idle_held_us) AS idle_held_us,
+    sum(days.unknown_us) AS unknown_us,
+    sum(days.held_ms) AS process_ms,
+    uniqExact((days.host, days.pid, days.created_ms)) AS sessions,
+    min(days.start_ms) AS first_ms,
+    max(days.end_ms) AS last_ms,
+    maxOrNullIf(days.longest_ms, is_newest AND is_known) AS longest_idle_ms,
     CAST(
         arrayFilter(
             part -> part.1 > 0 AND part.3 > 0,
@@ -100,18 +60,29 @@ SELECT
 FROM
 (
     SELECT
-        *,
-        its_last_ms = max(its_last_ms) OVER (PARTITION BY process) AS is_newest,
-        max(its_longest_ms) OVER (PARTITION BY process) AS longest_ms,
-        max(its_known_until_ms) OVER (PARTITION BY process) > 0 AS is_known,
-        [its_active_us, its_idle_held_us, its_unknown_us] AS its_us,
+        streaks.*,
+        [streaks.active_us, streaks.idle_held_us, streaks.unknown_us] AS its_us,
+        arrayCount(price_start_ms -> price_start_ms < streaks.end_ms, {price_starts:Array(Int64)}) AS period,
         -- Price and state of the card in one number.
         arrayMap(
             each -> toUInt32(arrayLast(number -> number <= period, cards.prices) * 8 + each),
             [ACTIVE, IDLE_HELD, UNKNOWN]
         ) AS price_states,
         cards.model AS model
-    FROM named
+    FROM
+    (
+        SELECT
+            *,
+            end_ms = max(end_ms) OVER of_process AS is_newest,
+            -- The longest streak within a row, or one that ends in it.
+            max(greatest(head_streak_ms, tail_idle_ms, longest_idle_ms)) OVER of_process AS longest_ms,
+            max(known_until_ms) OVER of_process > 0 AS is_known
+        FROM
+        (
+${PROCESS_STREAKS}
+        )
+        WINDOW of_process AS (PARTITION BY process)
+    ) AS streaks
     LEFT JOIN
     (
         SELECT
@@ -122,8 +93,8 @@ FROM
         FROM gua.card_info AS cards FINAL
         WHERE {by:String} = 'model' OR notEmpty({price_models:Array(String)})
     ) AS cards
-        ON cards.card_host = named.host AND cards.card_gpu = named.gpu
-) AS named
+        ON cards.card_host = streaks.host AND cards.card_gpu = streaks.gpu
+) AS days
 LEFT JOIN
 (
     -- Newest declared or detected kind of work and served model of a process.
@@ -141,7 +112,7 @@ LEFT JOIN
         AND ${OF_HOSTS}
     GROUP BY ALL
 ) AS work
-    ON work.of_host = toString(named.host) AND work.of_pid = named.pid AND work.of_created_ms = named.created_ms
+    ON work.of_host = toString(days.host) AND work.of_pid = days.pid AND work.of_created_ms = days.created_ms
 GROUP BY
     name,
     program

@@ -41,6 +41,7 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
     "hours": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_HOURS)),
     "use_hourly": Parameter("UInt8", is_flag),
     "days": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_DAYS)),
+    "unmerged_since_ms": Parameter("Int64", is_moment),
     "host": Parameter("String", is_host),
     "gpu": Parameter("String", is_host),
     "at_ms": Parameter("Int64", is_moment),
@@ -60,7 +61,8 @@ BOUNDS: Final = ("since_ms", "until_ms", "hosts")
 """The time window [Unix ms] and the hosts; an empty list of hosts selects all."""
 READ: Final = (*BOUNDS, "tick_hours", "use_hourly")
 """The bounds, the hours to read from ticks, and whether the other hours come from the hourly rollup."""
-READ_DAYS: Final = (*READ, "days")
-"""The same, and the UTC days since 1970 whose process intervals are read merged (``gua.process_days``)."""
+READ_DAYS: Final = (*READ, "days", "unmerged_since_ms")
+"""The same, the UTC days since 1970 whose process intervals are read merged (``gua.process_days``), and the start of
+the first other hour with a rollup [Unix ms]."""
 PRICED: Final = ("price_models", "price_starts")
 """Price list for GPU time: model names and the start of each price [Unix ms], earliest first."""

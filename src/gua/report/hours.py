@@ -1,8 +1,10 @@
 """Selection of the hours of a window that are read from hourly rollups or from their ticks."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from gua.core.batches import in_batches
 from gua.core.parameters import BOUNDS
 from gua.core.ports import ViewReader
 from gua.core.view import Count, View
@@ -105,7 +107,14 @@ def read_of(
     use_hourly = int(any(hour.is_counted for hour in hours))
     days = {hour.hour // _HOURS_OF_A_DAY for hour in hours if hour.is_merged}
     days -= {start_ms // MS_PER_DAY for start_ms in price_starts_ms if start_ms % MS_PER_DAY}
-    return {**bounds, "tick_hours": tick_hours(hours), "use_hourly": use_hourly, "days": sorted(days) or [NO_HOUR]}
+    unmerged = [hour.hour for hour in hours if hour.is_counted and hour.hour // _HOURS_OF_A_DAY not in days]
+    return {
+        **bounds,
+        "tick_hours": tick_hours(hours),
+        "use_hourly": use_hourly,
+        "days": sorted(days) or [NO_HOUR],
+        "unmerged_since_ms": min(unmerged) * MS_PER_HOUR if unmerged else bounds["until_ms"],
+    }
 
 
 Parts = tuple[tuple[str, ...], ...]
@@ -136,18 +145,11 @@ def most_of_a_part(reader: ViewReader) -> int:
 
 def parts_of(extents: Sequence[Extent], hours: int, most: int) -> Parts:
     """Return the hosts in batches of at most ``most`` card-hours over ``hours`` hours; a host is never divided."""
-    cards: dict[str, int] = {}
+    cards: Counter[str] = Counter()
     for extent in extents:
-        cards[extent.host] = cards.get(extent.host, 0) + extent.cards
-    parts: list[list[str]] = [[]]
-    filled = 0
-    for host in sorted(cards):
-        if parts[-1] and (filled + cards[host]) * hours > most:
-            parts.append([])
-            filled = 0
-        parts[-1].append(host)
-        filled += cards[host]
-    return tuple(map(tuple, parts)) if len(parts) > 1 else ()
+        cards[extent.host] += extent.cards
+    parts = tuple(map(tuple, in_batches(sorted(cards), most, lambda host: cards[host] * hours)))
+    return parts if len(parts) > 1 else ()
 
 
 def parts_of_ticks(extents: Sequence[Extent], hours: Iterable[Hour]) -> Parts:

@@ -2,10 +2,11 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, NamedTuple
 
+from gua.core.batches import in_batches
 from gua.core.moments import to_rfc3339
 from gua.core.parameters import BOUNDS
 from gua.core.ports import ViewReader
@@ -147,21 +148,11 @@ def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRule
     )
 
 
-def _windows(window: Window, hours: list[Hour]) -> Iterator[tuple[int, int]]:
+def _windows(window: Window, hours: Iterable[Hour]) -> Iterator[tuple[int, int]]:
     """Yield the window in parts of a bounded number of card ticks: a tick belongs to the hour of its end less 1 ms."""
-    first, card_ticks = None, 0
-    for hour in hours:
-        if first is not None and card_ticks + hour.card_ticks > PART_CARD_TICKS:
-            yield _within(window, first, hour.hour)
-            first, card_ticks = None, 0
-        first = hour.hour if first is None else first
-        card_ticks += hour.card_ticks
-    if first is not None:
-        yield _within(window, first, hours[-1].hour + 1)
-
-
-def _within(window: Window, first: int, beyond: int) -> tuple[int, int]:
-    return max(first * MS_PER_HOUR, window.since_ms), min(beyond * MS_PER_HOUR, window.until_ms)
+    for part in in_batches(hours, PART_CARD_TICKS, lambda hour: hour.card_ticks):
+        beyond_ms = (part[-1].hour + 1) * MS_PER_HOUR
+        yield max(part[0].hour * MS_PER_HOUR, window.since_ms), min(beyond_ms, window.until_ms)
 
 
 def render_older_json(found: OlderRules) -> str:

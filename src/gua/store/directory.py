@@ -14,13 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gua.core.errors import TransientError, UnavailableError
+from gua.state.directory import replace_private
 from gua.store.engine import version_number
 
 PATIENCE_SECONDS = 60.0
 _SILENT_SECONDS = 1.0
 BATCH_PREFIX = "batch-"
 _STAMP = "gua-store.json"
-_BEFORE_THE_STAMP = {"lock", f"{_STAMP}.new"}
 
 
 def ignore(*_: object) -> None:
@@ -103,18 +103,13 @@ class StoreDirectory:
 
     def stamp(self, engine: str) -> None:
         """Write the engine's version durably, before the engine writes anything."""
-        new = self.path / f"{_STAMP}.new"
-        new.unlink(missing_ok=True)  # left by a killed process, or a symlink
-        with new.open("x", encoding="utf-8") as file:
-            json.dump({"engine": engine}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self.path / _STAMP)
+        replace_private(self.path / _STAMP, json.dumps({"engine": engine}).encode())
 
     def _make(self) -> None:
         # Only these files precede the stamp; any other file without a stamp belongs to another program.
         if self.path.exists() and not self.exists():
-            foreign = {entry.name for entry in self.path.iterdir()} - _BEFORE_THE_STAMP
+            names = (entry.name for entry in self.path.iterdir())
+            foreign = {name for name in names if name != "lock" and not name.startswith(f"{_STAMP}-")}
             if foreign:
                 msg = f"{self.path} holds other files ({min(foreign)}): give an empty or new directory, with --store"
                 raise UnavailableError(msg)

@@ -453,6 +453,7 @@ class TestWithTheEngine:
             "stuck_ms": 600_000,
             "current_since_ms": 0,
             "days": [-1],
+            "unmerged_since_ms": 0,
             "false_alarm_ms": 600_000,
             "cell_ms": 86_400_000,
             "in_parts": 0,

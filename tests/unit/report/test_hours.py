@@ -56,15 +56,24 @@ def test_few_ticks_are_not_counted_and_from_ticks_nothing_is_as_it_was_counted()
     assert found == [Hour(5, is_counted=False, card_ticks=9), Hour(7, is_counted=False, card_ticks=0)]
     assert hours_of(store, BOUNDS, ROWS[1:]) == [Hour(5, is_counted=True, card_ticks=9)]
     assert store.asked == []
-    assert read_of(BOUNDS, found) == {**BOUNDS, "tick_hours": [5, 7], "use_hourly": 0, "days": [-1]}
+    assert read_of(BOUNDS, found) == {
+        **BOUNDS,
+        "tick_hours": [5, 7],
+        "use_hourly": 0,
+        "days": [-1],
+        "unmerged_since_ms": BOUNDS["until_ms"],
+    }
     assert read_of(BOUNDS, [*found, Hour(8, is_counted=True, card_ticks=0)])["use_hourly"] == 1
 
 
 def test_merged_days_are_read_unless_a_price_starts_in_them() -> None:
     hours = [Hour(hour, is_counted=True, card_ticks=0, is_merged=hour < 72) for hour in (0, 23, 24, 48, 71, 72)]
     starts_ms = (0, 24 * 3_600_000, 49 * 3_600_000)
-    assert read_of(BOUNDS, hours)["days"] == [0, 1, 2]
-    assert read_of(BOUNDS, hours, price_starts_ms=starts_ms)["days"] == [0, 1]
+    read = read_of(BOUNDS, hours)
+    assert (read["days"], read["unmerged_since_ms"]) == ([0, 1, 2], 72 * 3_600_000)
+    read = read_of(BOUNDS, hours, price_starts_ms=starts_ms)
+    assert (read["days"], read["unmerged_since_ms"]) == ([0, 1], 48 * 3_600_000)
+    assert read_of(BOUNDS, hours[:-1])["unmerged_since_ms"] == BOUNDS["until_ms"]
 
 
 def test_few_are_far_below_what_anything_is_decided_by() -> None:

@@ -159,7 +159,7 @@ def test_every_view_is_queried_for_the_same_window_and_hosts() -> None:
     assert by_view.pop("extent") == {"hosts": []}
     assert by_view.pop("rules") == by_view.pop("prices") == by_view.pop("labels") == {}
     read = {**bounds, "tick_hours": [row["hour"] for row in asked.views["hours"]], "use_hourly": 0}
-    merged = {**read, "days": [-1], "price_models": [], "price_starts": []}
+    merged = {**read, "days": [-1], "unmerged_since_ms": NOW_MS, "price_models": [], "price_starts": []}
     assert by_view.pop("time_of_day") == {**read, "timezone": "Asia/Tokyo"}
     assert by_view.pop("overview") == by_view.pop("allocation_sources") == read
     assert by_view.pop("holders") == {**merged, "current_since_ms": NOW_MS - 3 * DAY_MS}

@@ -70,6 +70,7 @@ def test_views_of_parts_of_a_fleet_are_queried_on_one_thread(view: str, readonly
         "tick_hours": [],
         "use_hourly": 1,
         "days": [],
+        "unmerged_since_ms": 0,
         "by": "owner",
     }
     Store(DSN, client, None).rows(view, parameters | {"price_models": [], "price_starts": []})  # type: ignore[arg-type]
