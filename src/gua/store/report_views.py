@@ -7,7 +7,6 @@ views: the engine would parse them at each opening.
 import itertools
 import re
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -132,6 +131,17 @@ class ViewsOfServer:
             self._is_known, self._views = True, None
 
 
+class _WindowTables:
+    """Tables of one window by view, each filled by one thread, and the number of queries that read them now."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.filled: dict[str, str] = {}
+        self.parts: list[list[int]] = []
+        self.readers = 0
+        self.locks = {name: threading.Lock() for name in (*_TABLE_OF, "hours")}
+
+
 class TickTables:
     """In-memory tables of an embedded engine with rollups of the ticks in a report's window.
 
@@ -150,9 +160,8 @@ class TickTables:
         self._select = select
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
-        self._tables: dict[str, dict[str, str]] = {}
-        self._parts: dict[str, list[list[int]]] = {}
-        self._readers: Counter[str] = Counter()
+        self._windows: dict[str, _WindowTables] = {}
+        self._retired: list[_WindowTables] = []
 
     @contextmanager
     def reading(self, sql: str, parameters: Parameters) -> Iterator[str]:
@@ -160,64 +169,68 @@ class TickTables:
         if not _TICKS.search(sql):
             yield sql
             return
-        key = repr(_window(parameters))
+        bounds = _window(parameters)
+        with self._lock:
+            window = self._windows.get(repr(bounds))
+            if window is None:
+                self._retire(list(self._windows)[: 1 - _MOST_WINDOWS])
+                window = self._windows[repr(bounds)] = _WindowTables()
+            window.readers += 1
         try:
-            with self._lock:
-                self._readers[key] += 1
-                read = _TICKS.sub(lambda call: self._table(call["view"], parameters), sql)
-            yield read
+            yield _TICKS.sub(lambda call: self._filled(window, call["view"], bounds), sql)
         finally:
             with self._lock:
-                self._readers -= Counter([key])  # also forgets a window that nobody reads any more
+                window.readers -= 1
+                self._drop_unread()
 
     def forget(self) -> None:
-        """Drop all tables, as the store's ticks changed."""
+        """Drop all tables, as the store's ticks changed: those that are being read after that."""
         with self._lock:
-            self._drop(list(self._tables))
+            self._retire(list(self._windows))
 
-    def _table(self, view: str, parameters: Parameters) -> str:
-        window = _window(parameters)
-        key = repr(window)
-        if key not in self._tables:
-            self._drop([old for old in list(self._tables)[: 1 - _MOST_WINDOWS] if not self._readers[old]])
-            self._tables[key] = {}
-        tables = self._tables[key]
-        if view not in tables:
-            name = f"{DATABASE}.{view}_{next(self._numbers)}"
-            if view == "tick_cards" or not any(self._tables.values()):
+    def _filled(self, window: _WindowTables, view: str, bounds: Parameters) -> str:
+        """Return the name of a view's table. Other tables of the window can be filled at the same time."""
+        with window.locks[view]:
+            if view not in window.filled:
+                name = f"{DATABASE}.{view}_{next(self._numbers)}"
+                window.made.append(name)
                 self._command(_MAKE_DATABASE, {})
-            self._command(f"CREATE TABLE {name} AS gua.{_TABLE_OF[view]} ENGINE = Memory", {})
-            tables[view] = name
-            if window:
+                self._command(f"CREATE TABLE {name} AS gua.{_TABLE_OF[view]} ENGINE = Memory", {})
                 # The names of the columns are those of the table: describing the query would plan it twice.
                 left_out = _OF_INTERVALS if view.endswith("_intervals") else _OF_ROLLUPS
                 described = self._select(f"DESCRIBE TABLE {name}", {})
                 columns = ", ".join(row["name"] for row in described if row["name"] not in left_out)
                 insert = f"INSERT INTO {name} ({columns})\nSELECT {columns} FROM\n(\n{self._views.query(view)}\n)"
-                if key not in self._parts:
-                    self._parts[key] = list(self._split(window))
-                for hours in self._parts[key]:
-                    self._command(insert, {**window, "tick_hours": hours})
-        return tables[view]
+                for hours in self._split(window, bounds):
+                    self._command(insert, {**bounds, "tick_hours": hours})
+                window.filled[view] = name
+            return window.filled[view]
 
-    def _split(self, window: Parameters) -> Iterator[list[int]]:
-        hours = list(window["tick_hours"])  # type: ignore[call-overload] # a sequence of numbers
+    def _split(self, window: _WindowTables, bounds: Parameters) -> list[list[int]]:
+        """Return the hours to roll up in batches, made once for a window."""
+        hours = list(bounds.get("tick_hours", ()))  # type: ignore[call-overload] # a sequence of numbers
         if len(hours) <= _FEW_HOURS:
-            yield hours
-            return
-        rows = self._select(_HOUR_TICKS, window)
-        parts = [[row["hour"] for row in part] for part in in_batches(rows, _MOST_CARD_TICKS, _card_ticks)]
-        yield from parts or [hours]
+            return [hours] if hours else []
+        with window.locks["hours"]:
+            if not window.parts:
+                batches = in_batches(self._select(_HOUR_TICKS, bounds), _MOST_CARD_TICKS, _card_ticks)
+                window.parts = [[row["hour"] for row in batch] for batch in batches] or [hours]
+            return window.parts
 
-    def _drop(self, keys: Iterable[str]) -> None:
-        for key in keys:
-            for name in self._tables.pop(key).values():
+    def _retire(self, keys: Iterable[str]) -> None:
+        self._retired += [self._windows.pop(key) for key in keys]
+        self._drop_unread()
+
+    def _drop_unread(self) -> None:
+        for window in [window for window in self._retired if not window.readers]:
+            self._retired.remove(window)
+            for name in window.made:
                 self._command(f"DROP TABLE IF EXISTS {name}", {})
-            self._parts.pop(key, None)
 
 
 def _window(parameters: Parameters) -> dict[str, Any]:
-    return {name: parameters[name] for name in _WINDOW} if parameters["tick_hours"] else {}
+    """Return the parameters of the tick views, empty without hours to read from ticks."""
+    return {name: parameters[name] for name in _WINDOW} if parameters["tick_hours"] not in ([], _NO_HOURS) else {}
 
 
 class SentTicks:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +84,11 @@ def test_the_ticks_of_a_window_are_rolled_up_once_for_all_queries() -> None:
     assert engine.read("SELECT 1", WINDOW) == "SELECT 1"
 
 
-def test_a_window_without_ticks_to_read_has_an_empty_table() -> None:
+@pytest.mark.parametrize("hours", [[], [-1]])
+def test_a_window_without_ticks_to_read_has_an_empty_table(hours: list[int]) -> None:
     engine = Engine()
 
-    assert "tick_cards_1" in engine.read(VIEWS.query("cards"), {**WINDOW, "tick_hours": []})
+    assert "tick_cards_1" in engine.read(VIEWS.query("cards"), {**WINDOW, "tick_hours": hours})
 
     assert engine.inserted() == []
 
@@ -114,12 +117,47 @@ def test_a_table_that_a_query_reads_stays_while_other_windows_are_read() -> None
     with engine.tables.reading(VIEWS.query("cards"), WINDOW):
         for number in range(2, 8):
             engine.read(VIEWS.query("cards"), {**WINDOW, "since_ms": number})
-        dropped = [sql for sql, _ in engine.ran if sql.startswith("DROP")]
-        assert dropped == [f"DROP TABLE IF EXISTS gua_report.tick_cards_{number}" for number in (2, 3)]
-    engine.read(VIEWS.query("cards"), {**WINDOW, "since_ms": 9})
+        engine.tables.forget()
+        dropped = {sql for sql, _ in engine.ran if sql.startswith("DROP")}
+        assert dropped == {f"DROP TABLE IF EXISTS gua_report.tick_cards_{number}" for number in range(2, 8)}
 
-    assert not engine.tables._readers  # noqa: SLF001 - nothing else shows that windows of a long run are forgotten
     assert "DROP TABLE IF EXISTS gua_report.tick_cards_1" in [sql for sql, _ in engine.ran]
+
+
+def test_tables_of_a_window_are_filled_at_the_same_time() -> None:
+    views = ReportViews(map(made, (TICKS, CARDS, *(sql.replace("_cards", "_sources") for sql in (TICKS, CARDS)))))
+    together = threading.Barrier(2, timeout=10)
+
+    def command(sql: str, _given: Mapping[str, object]) -> None:
+        if sql.startswith("INSERT"):
+            together.wait()
+
+    tables = TickTables(views, command, lambda *_: [{"name": "host"}])
+
+    def read(view: str) -> str:
+        with tables.reading(f"SELECT * FROM gua_report.{view}{CALL}", WINDOW) as sql:
+            return sql.split("_")[1]
+
+    with ThreadPoolExecutor(2) as pool:
+        assert [*pool.map(read, ("tick_cards", "tick_sources"))] == ["report.tick", "report.tick"]
+
+
+def test_a_table_that_could_not_be_filled_is_filled_by_the_next_query() -> None:
+    engine = Engine()
+    failing = [OSError("no memory")]
+
+    def command(sql: str, given: Mapping[str, object]) -> None:
+        engine.ran.append((sql, given))
+        if sql.startswith("INSERT") and failing:
+            raise failing.pop()
+
+    engine.tables = TickTables(VIEWS, command, engine.select)
+    with pytest.raises(OSError, match="no memory"):
+        engine.read(VIEWS.query("cards"), WINDOW)
+
+    assert "tick_cards_2" in engine.read(VIEWS.query("cards"), WINDOW)
+    engine.tables.forget()
+    assert [sql.split(".")[1] for sql, _ in engine.ran if sql.startswith("DROP")] == ["tick_cards_1", "tick_cards_2"]
 
 
 def test_what_was_written_is_read_anew() -> None:
