@@ -184,7 +184,7 @@ class TickTables:
                 self._drop_unread()
 
     def forget(self) -> None:
-        """Drop all tables, as the store's ticks changed: those that are being read after that."""
+        """Forget all tables, as the store's ticks changed; one that a query reads is dropped when the query ends."""
         with self._lock:
             self._retire(list(self._windows))
 
